@@ -6,6 +6,7 @@
 
 #include "builder/verification.h"
 #include "ir/ops/move.h"
+#include "ir/ops/pointwise.h"
 #include "ir/widened.h"
 #include "reference/derived_constant.h"
 #include "runtime/context.h"
@@ -33,18 +34,29 @@ Tensor channels_first(const Tensor& last, ThreadPool& pool) {
 
 using Producers = std::map<std::string_view, std::pair<const Node*, ValueId>>;
 
+// What a cast without a node of the model converts: the model's own result, which a pass has in another type.
+const Node* converted_by(const Graph& model, const Node* node, const Producers& producers) {
+  while (node->sources.empty() && node->op.as<ops::Cast>()) {
+    const auto it = producers.find(model.value(node->inputs[0]).name);
+    if (it == producers.end()) break;
+    node = it->second.first;
+  }
+  return node;
+}
+
 // The model's value that a step computes. Passes that make a node anew call its result like the old one's with a number
 // behind it; that it is made of the same node of the model is the proof. A cast that a pass added has no node, and the
 // name that it made up may be another value's: '_unsafe_view_1' beside '_unsafe_view'. Null: none.
-const std::pair<const Node*, ValueId>* modelled(const std::string& name, const PlanStep& step,
+const std::pair<const Node*, ValueId>* modelled(const Graph& model, const std::string& name, const PlanStep& step,
                                                 const Producers& producers) {
   for (std::string_view stem = name;;) {
     if (const auto it = producers.find(stem); it != producers.end()) {
-      const Node* node = it->second.first;
+      // With the name of the cast itself, what its operand cannot hold in its type counts as the model has it.
+      const Node* node = stem == name ? converted_by(model, it->second.first, producers) : it->second.first;
       const bool same = std::any_of(node->sources.begin(), node->sources.end(), [&](const std::string& source) {
         return std::find(step.sources.begin(), step.sources.end(), source) != step.sources.end();
       });
-      if (same || (stem == name && step.sources.empty() && node->sources.empty())) return &it->second;
+      if (same || (stem == name && step.sources.empty() && it->second.first->sources.empty())) return &it->second;
     }
     const size_t end = stem.find_last_not_of("0123456789");
     if (end == std::string_view::npos || end == 0 || end + 1 == stem.size() || stem[end] != '_') return nullptr;
@@ -67,7 +79,7 @@ std::vector<SharedValue> shared_values(const Graph& model, const Plan& plan) {
   for (const PlanStep& step : plan.steps)
     for (const int32_t id : step.outputs) {
       const PlanValue& value = plan.values[static_cast<size_t>(id)];
-      const auto* found = value.storage == Storage::none ? nullptr : modelled(value.name, step, producers);
+      const auto* found = value.storage == Storage::none ? nullptr : modelled(model, value.name, step, producers);
       if (found) shared.push_back({found->first, found->second, id, &step});
     }
   return shared;

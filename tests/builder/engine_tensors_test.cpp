@@ -9,6 +9,7 @@
 #include "builder/builder.h"
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"
+#include "optimize/precision/widen_narrow_floats.h"
 
 namespace camshaft::engine_tensors_test {
 namespace {
@@ -44,6 +45,26 @@ TEST(EngineTensors, PackedElementsAreTurnedRound) {
   EngineTensors tensors(onnx::import_model(path, {}).graph, engine, {x}, pool, {});
   const Tensor expected = Tensor::of<uint8_t>(DType::i4, dims, turned);
   EXPECT_TRUE(tensors.take("y", expected).tensor == expected);
+}
+
+// On a CPU f16 is computed in f32, and what f16 cannot hold becomes infinite where it is stored: what stores it is the
+// model's conversion, and was taken for the number before that.
+TEST(EngineTensors, WhatTheNarrowTypeCannotHoldIsInfiniteInTheModel) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("large.onnx");
+  const GraphWriter graph =
+      GraphWriter().input("x", DType::f16, {4}).output("y", DType::f16, {4}).node("Reciprocal", {"x"}, {"y"});
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+  BuildOptions options;
+  options.verify = false;
+  const Engine engine = Builder(options).build(path);
+  Graph model = onnx::import_model(path, {}).graph;
+  ThreadPool pool(1);
+  widen_narrow_floats(model, PassContext{.pool = pool});
+  const Tensor x = Tensor::of<uint16_t>(DType::f16, {4}, {0x0001, 0x8010, 0x3c00, 0x4000});  // 2^-24, -2^-20, 1, 2
+  const Tensor y = Tensor::of<uint16_t>(DType::f16, {4}, {0x7c00, 0xfc00, 0x3c00, 0x3800});
+  EngineTensors tensors(model, engine, {x}, pool, {});
+  EXPECT_TRUE(tensors.take(model.value(model.outputs[0]).name, y).tensor == y);
 }
 
 }  // namespace
