@@ -18,6 +18,8 @@
 #include "onnx/importer.h"
 #include "onnx/proto_reader.h"
 #include "onnx/proto_writer.h"
+#include "optimize/pass.h"
+#include "optimize/pipeline.h"
 #include "runtime/backends.h"
 
 namespace camshaft {
@@ -33,7 +35,23 @@ uint64_t bytes_of(const onnx::ModelProto& model) {
   return bytes;
 }
 
-/// Judges an engine of the new model by a graph of what it means.
+/// What an engine on this device makes of the model: on a CPU it computes halves in f32.
+Graph settled(Graph meaning, const Precision& precision, const Backend& backend, const BuildOptions& options,
+              ThreadPool& pool) {
+  PassContext context{.pool = pool, .cancellation = options.cancellation};
+  context.storage = precision.storage;
+  context.rounding = precision.rounding;
+  run_passes(meaning, backend.passes(precision.storage, precision.rounding).meaning, context);
+  return meaning;
+}
+
+bool has_values_of(const Graph& graph, DType dtype) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value& v) { return v.type.dtype == dtype; });
+}
+
+/// Judges an engine of the new model by a graph of what it means. Of halves one that rounds each result to these says
+/// too little or too much, where an engine rounds none and what is folded has fewer to round: then the same in f32, as
+/// which it is computed, decides. The new model's constants are halves, so that it is judged as an engine of halves is.
 void verify(const onnx::ModelProto& written, const Graph& meaning, const ModelRewrite& rewrite,
             const BuildOptions& options, ThreadPool& pool, RewriteReport& report) {
   BuildOptions build = options;
@@ -58,7 +76,17 @@ void verify(const onnx::ModelProto& written, const Graph& meaning, const ModelRe
   wanted.seconds = options.verify_seconds;
   wanted.cancellation = options.cancellation;
   wanted.inputs = sample_options(options).inputs;
-  const VerifyResult result = verify_engine(meaning, engine, wanted, pool);
+  VerifyResult result = verify_engine(meaning, engine, wanted, pool);
+  if (const bool has_bf16 = has_values_of(meaning, DType::bf16);
+      (!result.passed || !result.unverified.empty()) && (has_bf16 || has_values_of(meaning, DType::f16))) {
+    (has_bf16 ? judged.bf16 : judged.fp16) = true;
+    wanted.usual_tolerance = judged.default_tolerance();
+    wanted.tolerance = wanted.sensitivity_above = judged.effective_tolerance();
+    wanted.excused = usually_excused * std::min(1.0, wanted.tolerance / wanted.usual_tolerance);
+    wanted.rounding_noise = Precision{has_bf16 ? DType::bf16 : DType::f16}.noise();
+    result = verify_engine(settled(meaning, choose_precision(build, *backend), *backend, options, pool), engine, wanted,
+                           pool);
+  }
   report.verification = result.outputs;
   report.samples = result.samples;
   report.not_verified = not_verified(result);
