@@ -28,7 +28,8 @@ TEST(SimplifyModel, HalvesThatAnEngineDoesNotRoundAreJudgedSo) {
                                   .node("Add", {"sum", "b"}, {"y"});
     std::ofstream(folder.file("m.onnx"), std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
     RewriteReport report;
-    EXPECT_NO_THROW(simplify_model(folder.file("m.onnx"), folder.file("s.onnx"), {}, false, report)) << to_string(dtype);
+    EXPECT_NO_THROW(simplify_model(folder.file("m.onnx"), folder.file("s.onnx"), {}, false, report))
+        << to_string(dtype);
   }
 }
 
