@@ -308,6 +308,8 @@ def cast(b, op):
         raise Rejected("near a jump")
     if to == "string" and x.dtype in FLOATS:
         raise Rejected("how many digits is not said")
+    if x.dtype == "f64" and to == "f16":
+        raise Rejected("ONNX Runtime rounds twice")
     b.emit(op, [x], exact=True, to=element_type(to))
 
 
@@ -323,6 +325,8 @@ def cast_like(b, op):
     x = b.value(NUMBERS + ("bool",), where=lambda v: castable(v, like.dtype))
     if x.dtype in FLOATS and like.dtype in (*INTEGERS, "bool") and not margin([x], to_integer):
         raise Rejected("near a jump")
+    if x.dtype == "f64" and like.dtype == "f16":
+        raise Rejected("ONNX Runtime rounds twice")
     b.emit(op, [x, like], exact=True)
 
 
