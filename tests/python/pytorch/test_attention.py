@@ -71,6 +71,38 @@ def test_attention_is_one_layer_whatever_pytorch_runs(kernel, masked, causal):
     assert [layer["op"] for layer in engines[0].inspect()["layers"]].count("attention") == 1
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("kernel", ["FLASH_ATTENTION", "MATH"])
+def test_queries_that_may_see_no_key(kernel, constant, dtype):
+    """A batch that is padded on the left has such rows, which PyTorch gives as zeros."""
+    backends = pytest.importorskip("torch.nn.attention")
+    generator = torch.Generator().manual_seed(4)
+    given = [torch.randn(2, 4, 6, 8, generator=generator) for _ in range(3)]
+    seen = torch.ones(2, 1, 6, 6, dtype=torch.bool).tril()
+    seen[0, :, :, :3] = False
+    mask = seen if dtype == torch.bool else torch.zeros(2, 1, 6, 6).masked_fill(~seen, -torch.inf)
+
+    def attend(query, key, value, mask):
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, mask) + 1
+
+    class Held(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", mask)
+
+        def forward(self, *given):
+            return attend(*given, self.mask)
+
+    options = {"require_full_compilation": True, "optimization_level": 0}
+    module, arguments = (Held(), given) if constant else (attend, [*given, mask])
+    with torch.no_grad(), backends.sdpa_kernel(getattr(backends.SDPBackend, kernel)):
+        expected = module(*arguments)
+        actual = torch.compile(module, backend="camshaft", options=options)(*arguments)
+    assert torch.equal(expected[0, :, :3], torch.ones(4, 3, 8))
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_attention_that_stays_with_pytorch():
     given = [torch.randn(2, 4, 6, 8) for _ in range(3)]
     module = Attends(False, False).eval()

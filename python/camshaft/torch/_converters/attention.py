@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import camshaft.torch._attention  # noqa: F401  # which defines camshaft::attention
@@ -61,4 +62,14 @@ def attention(
         raise UnsupportedNode("attention of other than four axes")
     if mask is not None and mask.dtype not in ("bool", query.dtype):
         mask = c.cast(mask, query.dtype)
-    return c.net.Attention(query, key, value, mask, is_causal=int(is_causal), scale=scale)
+    result = c.net.Attention(query, key, value, mask, is_causal=int(is_causal), scale=scale)
+    return result if mask is None else _zero_where_masked(c, result, mask)
+
+
+def _zero_where_masked(c: Conversion, result: Value, mask: Value) -> Value:
+    """PyTorch gives 0 for a query that may see no key, as padding has in a batch; the softmax of none is NaN."""
+    net = c.net
+    sees = net.ReduceMax(mask, [-1], keepdims=1)
+    if mask.dtype != "bool":
+        sees = net.Not(net.Equal(sees, c.number(-math.inf, mask.dtype)))
+    return net.Where(sees, result, c.number(0, result.dtype))
