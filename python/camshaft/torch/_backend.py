@@ -17,6 +17,7 @@ from camshaft.torch._lowering import decompositions
 from camshaft.torch._options import Options, log, parsed
 from camshaft.torch._padding import pad_results
 from camshaft.torch._region import Region
+from camshaft.torch._shared import take_views_apart
 
 
 def backend(
@@ -112,6 +113,7 @@ class _Compiled:
             names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
             held = {names[place]: tensor for place, tensor in zip(self._places, constants)}
             pad_results(graph, held)
+            self._views = take_views_apart(graph)
             self._run = compiled_graph(graph, held, self._options)
         self._whole = isinstance(self._run, Region)
 
@@ -125,7 +127,7 @@ class _Compiled:
                 self._compile(constants)
                 results = self._run(*self._arguments(given))
         given.clear()
-        return results
+        return results if self._views is None else self._views(results)
 
     def _arguments(self, given: list[Any]) -> list[Any]:
         return [given[place] for place in self._others] if self._whole else given

@@ -150,6 +150,28 @@ def test_in_place_and_views_of_arguments():
     same((a, b), (c, d))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_that_share_memory(engines, dynamic):
+    """What is written into one of them is seen in the others, also behind a break of the graph."""
+
+    def function(x):
+        y = x.exp() + x.shape[0]
+        views = y.view(-1), y.t(), y[1:, ::2], y.unsqueeze(0).expand(2, -1, -1), y.split(1)[0]
+        torch._dynamo.graph_break()
+        y.mul_(3)
+        return y, *views, x + 1
+
+    run = compiled(function, dynamic, min_block_size=1)
+    for rows in 3, 4:
+        x = torch.randn(rows, 5)
+        actual, expected = run(x), function(x)
+        same(actual, expected)
+        assert [result.stride() for result in actual] == [result.stride() for result in expected]
+        actual[0].zero_()
+        assert not any(view.any() for view in actual[1:-1])
+    assert engines
+
+
 def test_buffers_that_a_call_writes():
     class Counting(torch.nn.Module):
         def __init__(self):
