@@ -10,6 +10,7 @@
 #include "builder/builder.h"
 #include "onnx/importer.h"
 #include "onnx/model_writer.h"
+#include "optimize/precision/expand_quantization.h"
 #include "test_random.h"
 
 namespace camshaft::verify_layers_test {
@@ -97,6 +98,39 @@ TEST(VerifyLayers, AWrongSumThatCancelsIsRefused) {
   Gate wrong = gate;
   for (float& weight : wrong.weights) weight *= 1 + 1e-3F * static_cast<float>(random.uniform(-1, 1));
   EXPECT_NE(judge(gate, wrong).culprit, "") << "each product by up to a thousandth";
+}
+
+// Engines lay images out with their channels last, and the elements of such types share bytes.
+TEST(VerifyLayers, PackedImagesAreComparedInTheModelsOrder) {
+  Random random = test_random();
+  constexpr int64_t channels = 16, side = 9;
+  for (const DType dtype : {DType::u4, DType::i4, DType::u2}) {
+    std::vector<float> weights(channels * channels * 9);
+    for (float& v : weights) v = static_cast<float>(random.uniform(-0.2, 0.2));
+    const GraphWriter graph = GraphWriter()
+                                  .input("x", DType::f32, {1, channels, side, side})
+                                  .output("y", dtype, {1, channels, side - 2, side - 2})
+                                  .initializer(TensorWriter("w", {channels, channels, 3, 3}, weights))
+                                  .initializer(TensorWriter("scale", {}, std::vector<float>{0.25F}))
+                                  .initializer(TensorWriter("zero", {}, dtype, std::string(1, '\1')))
+                                  .node("Conv", {"x", "w"}, {"c"})
+                                  .node("QuantizeLinear", {"c", "scale", "zero"}, {"y"});
+    const TemporaryFolder folder;
+    const std::string path = folder.file("model.onnx");
+    std::ofstream(path, std::ios::binary) << ModelWriter().opset(25).graph(graph).bytes();
+    Tensor x(DType::f32, {1, channels, side, side});
+    for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = static_cast<float>(random.uniform(-1, 1));
+    BuildOptions options;
+    options.verify = false;
+    options.tuning = Tuning::heuristic;
+    Graph model = onnx::import_model(path, {}).graph;
+    ThreadPool pool(1);
+    expand_quantization(model, PassContext{.pool = pool});
+    const LayersVerdict verdict = verify_layers(model, Builder(options).build(path), {x}, {}, pool);
+    EXPECT_EQ(verdict.culprit, "") << to_string(dtype);
+    EXPECT_EQ(verdict.undecided, 0) << to_string(dtype);
+    EXPECT_GE(verdict.judged, 1) << to_string(dtype);
+  }
 }
 
 }  // namespace
