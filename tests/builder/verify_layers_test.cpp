@@ -100,6 +100,25 @@ TEST(VerifyLayers, AWrongSumThatCancelsIsRefused) {
   EXPECT_NE(judge(gate, wrong).culprit, "") << "each product by up to a thousandth";
 }
 
+LayersVerdict judge_quantized(const GraphWriter& graph, const Tensor& x) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("model.onnx");
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(25).graph(graph).bytes();
+  BuildOptions options;
+  options.verify = false;
+  options.tuning = Tuning::heuristic;
+  ThreadPool pool(1);
+  Graph model = onnx::import_model(path, {}).graph;
+  expand_quantization(model, PassContext{.pool = pool});
+  return verify_layers(model, Builder(options).build(path), {x}, {}, pool);
+}
+
+Tensor numbers(Random& random, const Dims& dims) {
+  Tensor made(DType::f32, dims);
+  for (int64_t i = 0; i < made.size(); ++i) made.as_mutable<float>()[i] = static_cast<float>(random.uniform(-1, 1));
+  return made;
+}
+
 // Engines lay images out with their channels last, and the elements of such types share bytes.
 TEST(VerifyLayers, PackedImagesAreComparedInTheModelsOrder) {
   Random random = test_random();
@@ -115,22 +134,30 @@ TEST(VerifyLayers, PackedImagesAreComparedInTheModelsOrder) {
                                   .initializer(TensorWriter("zero", {}, dtype, std::string(1, '\1')))
                                   .node("Conv", {"x", "w"}, {"c"})
                                   .node("QuantizeLinear", {"c", "scale", "zero"}, {"y"});
-    const TemporaryFolder folder;
-    const std::string path = folder.file("model.onnx");
-    std::ofstream(path, std::ios::binary) << ModelWriter().opset(25).graph(graph).bytes();
-    Tensor x(DType::f32, {1, channels, side, side});
-    for (int64_t i = 0; i < x.size(); ++i) x.as_mutable<float>()[i] = static_cast<float>(random.uniform(-1, 1));
-    BuildOptions options;
-    options.verify = false;
-    options.tuning = Tuning::heuristic;
-    Graph model = onnx::import_model(path, {}).graph;
-    ThreadPool pool(1);
-    expand_quantization(model, PassContext{.pool = pool});
-    const LayersVerdict verdict = verify_layers(model, Builder(options).build(path), {x}, {}, pool);
+    const LayersVerdict verdict = judge_quantized(graph, numbers(random, {1, channels, side, side}));
     EXPECT_EQ(verdict.culprit, "") << to_string(dtype);
     EXPECT_EQ(verdict.undecided, 0) << to_string(dtype);
     EXPECT_GE(verdict.judged, 1) << to_string(dtype);
   }
+}
+
+// The steps are transposed before they are dequantized, and their scale is left to the product: what the engine has of
+// the transposed numbers is steps in f32, which are not those of the model.
+TEST(VerifyLayers, StepsAreNotTakenForTheNumbersThatTheyAreMadeInto) {
+  Random random = test_random();
+  constexpr int64_t rows = 12, columns = 32;
+  const GraphWriter graph = GraphWriter()
+                                .input("x", DType::f32, {2, rows, columns})
+                                .output("y", DType::f32, {2, rows, rows})
+                                .initializer(TensorWriter("scale", {}, std::vector<float>{0.375F}))
+                                .initializer(TensorWriter("zero", {}, DType::i4, std::string(1, '\0')))
+                                .node("QuantizeLinear", {"x", "scale", "zero"}, {"q"})
+                                .node("DequantizeLinear", {"q", "scale", "zero"}, {"d"})
+                                .node("Transpose", {"d"}, {"t"}, {attr("perm", {0, 2, 1})})
+                                .node("MatMul", {"x", "t"}, {"y"});
+  const LayersVerdict verdict = judge_quantized(graph, numbers(random, {2, rows, columns}));
+  EXPECT_EQ(verdict.culprit, "");
+  EXPECT_GE(verdict.judged, 1);
 }
 
 }  // namespace
