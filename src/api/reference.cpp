@@ -104,7 +104,7 @@ camshaft_status camshaft_evaluate_file(const char* path, const camshaft_tensors*
     const Graph graph = onnx::import_model(std::filesystem::path(given(path, "path"))).graph;
     ThreadPool pool(threads_of(threads));
     EvaluateOptions options;
-    options.noise.of_results = noise;
+    options.noise.of_results = options.noise_of_bodies.of_results = noise;
     options.noise_seed = noise_seed;
     const std::vector<Tensor> results = evaluate(graph, inputs_of(graph, *given(inputs, "inputs")), pool, options);
     auto list = std::make_unique<camshaft_tensors>();

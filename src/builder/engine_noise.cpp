@@ -23,7 +23,6 @@ constexpr double approximate_sums = 2;
 constexpr double before_steps = moved_by_steps / 4;
 // Half of f16's steps below 2^-14.
 constexpr double least_of_f16 = 0x1p-25;
-constexpr double noise_of_f32 = 0x1p-22;
 
 bool is_narrow_float(const Plan& plan, int32_t value) {
   if (value < 0) return false;

@@ -84,6 +84,13 @@ bool may_spread(const Node& node) {
   return kind != OpKind::pointwise && kind != OpKind::move && kind != OpKind::contraction;
 }
 
+bool bodies_round_to_steps(const Node& node) {
+  return std::any_of(node.bodies.begin(), node.bodies.end(), [](const Graph& body) {
+    return std::any_of(body.nodes.begin(), body.nodes.end(),
+                       [](const Node& inner) { return rounds_to_steps(inner) || bodies_round_to_steps(inner); });
+  });
+}
+
 class Judge {
  public:
   Judge(const Graph& model, const Engine& engine, const LayerRules& rules, const std::vector<Tensor>& inputs,
@@ -195,6 +202,8 @@ class Judge {
   }
 
   RoundingNoise noise() const { return {rules_.rounding_noise, noise_of_sums}; }
+  // Bodies of loops and branches are computed in f32, whatever is around them.
+  static RoundingNoise noise_of_bodies(double times) { return {noise_of_f32 * times, 0}; }
   // What its readers see.
   RoundingNoise noise_of(ValueId id) const {
     return rules_.engine_noise ? rules_.engine_noise->of(id, noise()) : noise();
@@ -206,6 +215,7 @@ class Judge {
   std::vector<Tensor> with_noise_of(const Graph& layer, uint64_t run) const {
     EvaluateOptions noisy;
     noisy.noise = noise();
+    noisy.noise_of_bodies = noise_of_bodies(1);
     noisy.noise_of = [&](const Node& node) {
       const ValueId id = node.outputs[0];
       return id == layer.outputs[0] ? noise_of_result(id) : noise_of(id);
@@ -217,6 +227,16 @@ class Judge {
     for (const ValueId id : layer.inputs) inputs.push_back(with_noise(given_.at(id), {}, noise_of(id), random));
     if (rules_.rounding_noise < narrow_noise) return evaluated(layer, inputs, noisy);
     return evaluated(with_noisy_weights(layer, rules_.rounding_noise, noisy.noise_seed), inputs, noisy);
+  }
+
+  // A layer's result with steps within its bodies across edges that are as near as those that Edges knows: which ones
+  // take them is drawn, as what a body computes has no names here.
+  Tensor with_steps_of_bodies(const Graph& layer, uint64_t run) const {
+    EvaluateOptions options;
+    options.noise_of_bodies = noise_of_bodies(rules_.excused);
+    options.noise_seed = rules_.seed + run;
+    const std::vector<Tensor> outputs = evaluated(layer, given_inputs(layer), options);
+    return outputs.empty() ? Tensor() : outputs[0];
   }
 
   // The numbers that a layer rounds to steps, and how far noise moved them.
@@ -281,14 +301,16 @@ class Judge {
     doubt.error.set_jumps(std::any_of(layer.nodes.begin(), layer.nodes.end(), jumps));
     doubt.error.set_spreads(std::any_of(layer.nodes.begin(), layer.nodes.end(), may_spread));
     Edges edges(*this, layer);
+    const bool has_inner_steps = std::any_of(layer.nodes.begin(), layer.nodes.end(), bodies_round_to_steps);
     // How many elements take another step, or another place, is no matter of approximate tactics.
-    const double clear = edges.any() || doubt.error.compared().exact ? 1 : clear_part;
+    const double clear = edges.any() || has_inner_steps || doubt.error.compared().exact ? 1 : clear_part;
     const auto is_clear = [&](const LayerError::Verdict& v) { return v.part <= clear && v.local <= 1; };
     LayerError::Verdict verdict;
     for (uint64_t run = 0; run < least_runs || (run < most_runs && verdict.telling && !is_clear(verdict)); ++run) {
       const std::vector<Tensor> noisy = with_noise_of(layer, run);
       doubt.error.add_moved(noisy.empty() ? Tensor() : noisy[0]);
       edges.move(noisy);
+      if (has_inner_steps) doubt.error.add_steps(with_steps_of_bodies(layer, run));
       if (edges.any() && run + 1 >= least_runs) {
         Random random(rules_.seed + run);
         doubt.error.add_steps(edges.stepped(nullptr));

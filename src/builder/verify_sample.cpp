@@ -86,6 +86,7 @@ class SampleJudge {
     EvaluateOptions noisy;
     noisy.cancellation = &rules_.cancellation;
     noisy.noise_of = [&](const Node& node) { return engine_noise_->of(node, {rules_.rounding_noise, of_sums}); };
+    noisy.noise_of_bodies.of_results = noise_of_f32;
     noisy.noise_seed = rules_.seed + run;
     const auto evaluated = [&]() -> std::vector<Tensor> {
       try {

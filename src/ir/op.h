@@ -33,6 +33,7 @@ namespace camshaft {
 
 class Graph;
 class ThreadPool;
+struct NoiseOfBodies;
 struct Value;
 
 /// Element type and symbolic shape of a value. Of a container the shape is that of its Tensor: [length] of a sequence,
@@ -98,6 +99,7 @@ struct EvalContext {
   const std::vector<Graph>& bodies;
   ThreadPool& pool;
   const Cancellation* cancellation = nullptr;  ///< looked at between iterations; null: never cancelled
+  const NoiseOfBodies* noise = nullptr;        ///< moves what bodies compute; null: nothing does
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
   const Tensor& input(size_t i) const { return inputs[i]; }

@@ -133,7 +133,14 @@ class Interpreter {
     std::vector<Tensor> exact, noisy_sums;
     const RoundingNoise noise = options_.noise_of ? options_.noise_of(node) : options_.noise;
     try {
-      const EvalContext context{inputs, types, bindings_, node.bodies, pool_, options_.cancellation};
+      const NoiseOfBodies of_bodies{options_.noise_of_bodies, noise_};
+      const EvalContext context{inputs,
+                                types,
+                                bindings_,
+                                node.bodies,
+                                pool_,
+                                options_.cancellation,
+                                of_bodies.noise.of_results > 0 ? &of_bodies : nullptr};
       const auto budget = current_budget();
       const double expected = budget ? operations_of(graph_, node, bindings_) : 0;
       if (budget) budget->take_operations(expected);

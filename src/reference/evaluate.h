@@ -18,6 +18,8 @@ struct EvaluateOptions {
   std::function<void(const Node&, std::vector<Tensor>&)> observer;
   /// Moves the results of every operator: shows how far rounding alone can move a model's outputs.
   RoundingNoise noise;
+  /// The same within bodies of loops and branches, which are computed in f32 where what is around them is not.
+  RoundingNoise noise_of_bodies;
   uint64_t noise_seed = 0;
   /// Of a node's results, where that is not `noise`.
   std::function<RoundingNoise(const Node&)> noise_of;

@@ -22,6 +22,9 @@ std::vector<Tensor> with_noisy_sums(const Op& op, const EvalContext& context, co
 /// selections, sums, products and rounding itself. Sizes that a model computes as floats are such.
 bool keeps_whole_numbers(const Op& op);
 
+/// Of f32, for RoundingNoise::of_results.
+constexpr double noise_of_f32 = 0x1p-22;
+
 struct RoundingNoise {
   /// Each f32 element is multiplied by 1 ± this, the sign at random. Those of f16 and bf16 move by as many units in the
   /// last place: 2^13 and 2^16 times this, or this where it is more than 2^-9 and 2^-6. So do those of f64, by 2^-29
@@ -34,6 +37,12 @@ struct RoundingNoise {
   /// f32 elements other than 0 move by this at least, or by themselves where they are smaller: f16 has fixed steps of
   /// 2^-24 near 0.
   double least = 0;
+};
+
+/// What moves the results within bodies of loops and branches; each time that one runs it is drawn anew.
+struct NoiseOfBodies {
+  RoundingNoise noise;
+  Random& random;
 };
 
 enum class WholeNumbers : uint8_t { move, stay };

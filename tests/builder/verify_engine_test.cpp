@@ -110,18 +110,18 @@ TEST(VerifyEngine, ScoresOfNothingMayDiffer) {
   EXPECT_NO_THROW(Builder().build(path));
 }
 
-// Twelve times h = sin(factor · (h · W)), each of which makes a difference eight times as large: what rounding leaves
-// of the output is no better than chance. `wrong_layer` has another factor.
-GraphWriter amplifier(int wrong_layer, float wrong_factor, int layers = 12) {
+std::vector<float> amplifying_weights() {
   std::vector<float> weights(count * count);
   for (int64_t i = 0; i < count; ++i) {
     weights[static_cast<size_t>(i * count + i)] = 0.6F;
     weights[static_cast<size_t>(i * count + (i + 7) % count)] = 0.8F;
   }
-  GraphWriter graph = GraphWriter()
-                          .input("x", DType::f32, {4, count})
-                          .output("h" + std::to_string(layers), DType::f32, {4, count})
-                          .initializer(TensorWriter("w", {count, count}, weights));
+  return weights;
+}
+
+// Adds h = sin(factor · (h · W)), `layers` times, each of which makes a difference eight times as large. `wrong_layer`
+// has another factor.
+GraphWriter with_amplifier(GraphWriter graph, int wrong_layer, float wrong_factor, int layers) {
   for (int i = 1; i <= layers; ++i) {
     const std::string n = std::to_string(i), before = i == 1 ? "x" : "h" + std::to_string(i - 1);
     graph = std::move(graph)
@@ -133,8 +133,17 @@ GraphWriter amplifier(int wrong_layer, float wrong_factor, int layers = 12) {
   return graph;
 }
 
+// Of twelve layers: what rounding leaves of the output is no better than chance.
+GraphWriter amplifier(int wrong_layer, float wrong_factor, int layers = 12) {
+  GraphWriter graph = GraphWriter()
+                          .input("x", DType::f32, {4, count})
+                          .output("h" + std::to_string(layers), DType::f32, {4, count})
+                          .initializer(TensorWriter("w", {count, count}, amplifying_weights()));
+  return with_amplifier(std::move(graph), wrong_layer, wrong_factor, layers);
+}
+
 void write(const GraphWriter& graph, const std::string& path) {
-  std::ofstream(path, std::ios::binary) << ModelWriter().opset(17).graph(graph).bytes();
+  std::ofstream(path, std::ios::binary) << ModelWriter().opset(21).graph(graph).bytes();
 }
 
 VerifyResult verify_built(const GraphWriter& model, const GraphWriter& built) {
@@ -168,6 +177,52 @@ TEST(VerifyEngine, AModelThatAmplifiesRoundingIsJudgedByItsLayers) {
   builder.build(folder.file("m.onnx"));
   EXPECT_GE(builder.report().judged_tensors, 12);
   EXPECT_GT(builder.report().sensitivity, 0.1);
+}
+
+// A model whose output is computed by a branch of an If.
+GraphWriter in_a_branch(const GraphWriter& branch, int64_t rows) {
+  return GraphWriter()
+      .input("x", DType::f32, {rows, count})
+      .output("y", DType::f32, {rows, count})
+      .initializer(TensorWriter("w", {count, count}, amplifying_weights()))
+      .initializer(TensorWriter("zero", {}, std::vector<float>{0}))
+      .node("ReduceSum", {"x"}, {"sum"}, {attr("keepdims", 0)})
+      .node("Abs", {"sum"}, {"size"})
+      .node("GreaterOrEqual", {"size", "zero"}, {"always"})
+      .node("If", {"always"}, {"y"},
+            {attr("then_branch", branch),
+             attr("else_branch", GraphWriter("e").output("n", DType::f32).node("Neg", {"x"}, {"n"}))});
+}
+
+TEST(VerifyEngine, BranchesAmplifyRoundingAsWell) {
+  const auto model = [](float factor) {
+    return in_a_branch(with_amplifier(GraphWriter("t").output("h5", DType::f32), 3, factor, 5), 4);
+  };
+  const VerifyResult right = verify_built(model(8), model(8));
+  EXPECT_TRUE(right.passed) << right.layers.culprit;
+  EXPECT_GT(right.sensitivity, 1e-4);
+  EXPECT_FALSE(verify_built(model(8), model(8.1F)).passed);
+}
+
+// Of steps that are 10^-4 of the numbers, rounding puts one in some hundred on the other side of an edge.
+TEST(VerifyEngine, StepsWithinBranchesMayBeAcrossAnEdge) {
+  const auto model = [](float factor) {
+    const GraphWriter branch = GraphWriter("t")
+                                   .output("r", DType::f32)
+                                   .initializer(TensorWriter("factor", {}, std::vector<float>{factor}))
+                                   .initializer(TensorWriter("step", {}, std::vector<float>{1e-4F}))
+                                   .initializer(TensorWriter("zero_step", {}, std::vector<int16_t>{0}))
+                                   .node("MatMul", {"x", "w"}, {"p"})
+                                   .node("Tanh", {"p"}, {"t"})
+                                   .node("Mul", {"t", "factor"}, {"m"})
+                                   .node("QuantizeLinear", {"m", "step", "zero_step"}, {"q"})
+                                   .node("DequantizeLinear", {"q", "step", "zero_step"}, {"r"});
+    return in_a_branch(branch, 500);
+  };
+  const VerifyResult right = verify_built(model(3), model(3));
+  EXPECT_TRUE(right.passed) << right.layers.culprit;
+  EXPECT_GT(right.outputs[0].max_error, 5e-5) << "values that rounding moved across an edge";
+  EXPECT_FALSE(verify_built(model(3), model(3.001F)).passed) << "all some steps off";
 }
 
 // Of images that are resized, sizes are rounded down from products of floats, and arrays must have them.

@@ -18,7 +18,14 @@ EvaluateOptions body_options(const EvalContext& context) {
   options.bindings = context.bindings;
   options.cancellation = context.cancellation;
   options.checks_elements = false;
+  if (context.noise) options.noise = options.noise_of_bodies = context.noise->noise;
   return options;
+}
+
+std::vector<Tensor> run_body(const EvalContext& context, const Graph& body, const std::vector<Tensor>& inputs,
+                             EvaluateOptions& options) {
+  if (context.noise) options.noise_seed = context.noise->random.next();
+  return camshaft::evaluate(body, inputs, context.pool, options);
 }
 
 Tensor stack(const EvalContext& context, std::vector<Tensor> parts, int64_t axis) {

@@ -13,6 +13,10 @@ void own_results(std::vector<Tensor>& results);
 
 EvaluateOptions body_options(const EvalContext& context);
 
+/// One run of a body. `options` are body_options(), in which it draws other noise.
+std::vector<Tensor> run_body(const EvalContext& context, const Graph& body, const std::vector<Tensor>& inputs,
+                             EvaluateOptions& options);
+
 /// What iterations gave, along a new axis; there must be at least one. Throws Error(invalid_argument) when the shapes
 /// differ.
 Tensor stack(const EvalContext& context, std::vector<Tensor> parts, int64_t axis);

@@ -22,7 +22,7 @@ std::vector<Tensor> Scan::evaluate(const EvalContext& context) const {
     if (size_of(i) != length) fail_rule("scanned input {} has {} slices, the first one {}", i, size_of(i), length);
     sources.push_back(unpack_subbyte(context.input(count + i)));
   }
-  const EvaluateOptions options = body_options(context);
+  EvaluateOptions options = body_options(context);
   std::vector<Tensor> inputs = context.inputs;
   std::vector<std::vector<Tensor>> parts(collected);
   for (int64_t n = 0; n < length; ++n) {
@@ -33,7 +33,7 @@ std::vector<Tensor> Scan::evaluate(const EvalContext& context) const {
       inputs[count + i] =
           pack_subbyte(slice.reshaped(without_axis(slice.dims(), axis)), context.input(count + i).dtype());
     }
-    std::vector<Tensor> results = camshaft::evaluate(body, inputs, context.pool, options);
+    std::vector<Tensor> results = run_body(context, body, inputs, options);
     for (size_t s = 0; s < count; ++s) inputs[s] = std::move(results[s]);
     for (size_t c = 0; c < collected; ++c) parts[c].push_back(std::move(results[count + c]));
   }

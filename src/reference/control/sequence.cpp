@@ -199,14 +199,14 @@ std::vector<Tensor> SequenceMap::evaluate(const EvalContext& context) const {
   for (size_t i = 1; i < context.inputs.size(); ++i)
     if (mapped(i) && context.input(i).size() != size)
       fail_rule("sequence {} has {} elements, the first one {}", i, context.input(i).size(), size);
-  const EvaluateOptions options = body_options(context);
+  EvaluateOptions options = body_options(context);
   std::vector<std::vector<Tensor>> results(body.outputs.size());
   std::vector<Tensor> inputs = context.inputs;
   for (int64_t n = 0; n < size; ++n) {
     if (context.cancellation) context.cancellation->check("mapping a sequence");
     for (size_t i = 0; i < inputs.size(); ++i)
       if (mapped(i)) inputs[i] = context.input(i).element(n);
-    std::vector<Tensor> given = camshaft::evaluate(body, inputs, context.pool, options);
+    std::vector<Tensor> given = run_body(context, body, inputs, options);
     for (size_t o = 0; o < given.size(); ++o) results[o].push_back(std::move(given[o]));
   }
   std::vector<Tensor> out;
